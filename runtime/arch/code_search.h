@@ -30,6 +30,10 @@ bool any_far_jump(std::span<const std::byte> bytes, uint64_t start, llvm::functi
 // (__builtin_longjmp); 0 when there is none. kMostOfStackJump bytes from there on are looked at.
 uint64_t find_stack_jump(std::span<const std::byte> bytes, uint64_t start);
 inline constexpr size_t kMostOfStackJump = 24;
+// The first place where an instruction gives the thread another thread pointer, by which hits find its block; 0 when there
+// is none. kMostOfPointerChange bytes from there on are looked at.
+uint64_t find_pointer_change(std::span<const std::byte> bytes, uint64_t start);
+inline constexpr size_t kMostOfPointerChange = 5;
 // The first place where an instruction may have this constant in it whole; 0 when there is none, or the machine puts
 // constants together from parts.
 uint64_t find_constant(std::span<const std::byte> bytes, uint64_t start, uint64_t constant);

@@ -16,6 +16,7 @@
 #include "runtime/patch/find_in_code.h"
 #include "runtime/patch/hooks.h"
 #include "runtime/patch/own_frame.h"
+#include "runtime/patch/pointer_changes.h"
 #include "runtime/patch/relay.h"
 #include "runtime/patch/tail_calls.h"
 #include "runtime/patch/written_code.h"
@@ -525,6 +526,8 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
       out, over_written_code(out.functions, image, memory),
       "its code is not that of its file (relocations, or a program that writes its code): if mdl-inject were "
       "killed, it could not be put back");
+  refuse(out, with_changed_pointer(out.functions, memory),
+         "code of its object gives threads another thread pointer, by which hits find the thread");
   tails.decide(out);
   if (!flags && !arms_calls(out)) drop_unwinding_hooks(out);
   // Copies of its functions run that no name means: what they do is missing.

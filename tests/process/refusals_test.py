@@ -376,6 +376,21 @@ def place(text, word):
     return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 
+class OtherPointers(LiveTest):
+    def test_a_thread_pointer_that_changes(self):
+        """Code of such an object is refused, since a hit would fault; that of the others is measured."""
+        program = self.start("repointed")
+        for query in ("count t_meanwhile", "time t_before"):
+            done = run(MDL_INJECT, program.pid, query)
+            self.assertEqual(done.returncode, FAILED, done.stderr)
+            self.assertIn("gives threads another thread pointer", done.stderr)
+        session = self.inject(program.pid, "count write").wait_inserted()
+        self.assertEqual(program.ask("go 1000")["set"], 1)
+        self.assert_stopped_well(session)
+        self.assertEqual(session.final()["count write", ""]["value"], 1)  # its answer
+        self.assertEqual(program.end(), 0)
+
+
 if __name__ == "__main__":
     if run("unshare", "--user", "--map-root-user", "true").returncode != 0:  # in a chroot, and in some containers
         print("refusals_test: without user namespaces, because none can be made here", flush=True)

@@ -234,6 +234,9 @@ void find_hooked(std::span<const std::byte>, uint64_t, llvm::function_ref<bool(H
 uint64_t find_stack_jump(std::span<const std::byte>, uint64_t) {
   return 0;
 }
+uint64_t find_pointer_change(std::span<const std::byte>, uint64_t) {
+  return 0;
+}
 uint64_t find_constant(std::span<const std::byte>, uint64_t, uint64_t) {
   return 0;
 }

@@ -109,6 +109,20 @@ uint64_t find_stack_jump(std::span<const std::byte> bytes, uint64_t start) {
   return 0;
 }
 
+// wrfsbase %r64 is f3, REX.W, 0f ae /2 with mod = 11 (SDM volume 2).
+uint64_t find_pointer_change(std::span<const std::byte> bytes, uint64_t start) {
+  if (bytes.size() < kMostOfPointerChange) return 0;
+  const uint8_t* const raw = raw_bytes(bytes);
+  const uint8_t* const last = raw + bytes.size() - 1;
+  for (const uint8_t* at = raw + 3; at < last; ++at) {
+    at = static_cast<const uint8_t*>(std::memchr(at, 0xae, static_cast<size_t>(last - at)));
+    if (!at) break;
+    if (at[-3] == 0xf3 && (at[-2] & 0xf8) == 0x48 && at[-1] == 0x0f && (at[1] & 0xf8) == 0xd0)
+      return start + static_cast<uint64_t>(at - 3 - raw);
+  }
+  return 0;
+}
+
 // mov $imm64 is the only instruction that has one.
 uint64_t find_constant(std::span<const std::byte> bytes, uint64_t start, uint64_t constant) {
   if (bytes.empty()) return 0;
