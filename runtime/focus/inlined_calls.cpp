@@ -39,8 +39,9 @@ std::vector<InlinedCalls> InlinedSearch::take() {
     const std::vector<std::vector<std::string>> holders = one.info.asked_holders();
     for (size_t i = 0; i < std::min(holders.size(), one.names.size()); ++i) {
       if (holders[i].empty()) continue;
-      InlinedCalls& calls = out.emplace_back(one.names[i]);
+      InlinedCalls calls{one.names[i], {}};
       for (const std::string& holder : holders[i]) calls.holders.push_back(image::demangle(holder).plain);
+      out.push_back(std::move(calls));
     }
   }
   asked_.clear();

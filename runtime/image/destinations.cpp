@@ -142,7 +142,8 @@ Destination classify_destination(const FunctionCode& code, uint64_t target) {
   for (const Range& range : code.object.text) in_object |= range.contains(target);
   if (!in_object) return {};
   if (const Function* known = function_starting_at(code.object, target)) {
-    if (!is_own_cold_part(code, *known)) return {Kind::exit, {}};
+    // A common end with a name: what starts there has others' frames.
+    if (!is_own_cold_part(code, *known)) return {code.frame_is_open(target) ? Kind::unknown : Kind::exit, {}};
     return {Kind::part, {known->address, known->address + known->size}};
   }
   const Function* around = function_at(code.object, target);

@@ -85,6 +85,8 @@ class Summary {
     for (size_t i = 0; i < code_.decoded.size(); ++i) look_at(i);
     for (size_t index : jumps_to_end_) look_at_jump_to_end(index);
     doubt_indirect_exits();
+    if (code_.frame_is_open(code_.function.address))
+      code_.set_doubt("others jump to it while their frames are there");
     add(follow_);
     check_bounds();
     add_entries();
@@ -118,6 +120,7 @@ class Summary {
     return thunk && thunk->name.starts_with(begins);
   }
   void look_at_jump(const Instruction& one);
+  bool leaves_frame_open(const Instruction& jump) const;
   bool may_run(size_t index) const;
   void look_at_jump_to_end(size_t index);
   void look_at_call(size_t index);
@@ -196,15 +199,33 @@ void Summary::look_at_jump_to_end(size_t index) {
   result_.targets.push_back(jump.target);
 }
 
+// Whether the function's frame is there at a jump to other code, which takes it down: a common end that has a name of
+// its own (gcc -mcall-ms2sysv-xlogues, assembly). Call frame information alone does not say so, since some of it has
+// nothing of epilogues: nothing between the last call and the jump may move the stack pointer either.
+bool Summary::leaves_frame_open(const Instruction& jump) const {
+  const Decoded* one = code_.frame_is_open(jump.address) ? code_.at(jump.address) : nullptr;
+  for (; one && one != code_.decoded.data(); --one) {
+    const Decoded& before = one[-1];
+    if (before.end() != one->instruction.address) return false;
+    if (before.instruction.flow == Flow::call || before.instruction.flow == Flow::call_indirect) return true;
+    if (before.instruction.flow != Flow::next ||
+        (before.instruction.touches & register_bit(arch::kMachine.stack_pointer)))
+      return false;
+  }
+  return false;
+}
+
 void Summary::look_at_jump(const Instruction& one) {
   if (!code_.contains(one.target)) {
     if (is_jump_thunk(one.target)) {
       result_.unresolved_jump = true;
       code_.set_doubt(fmt::format("where its jump at {:#x} leads is hidden in a retpoline", one.address));
     }
-    if (classify_destination(code_, one.target).kind != Destination::Kind::never)
-      result_.exits.push_back(
-          {one.address, one.flow == Flow::jump ? ExitKind::tail_jump : ExitKind::tail_branch});
+    if (classify_destination(code_, one.target).kind == Destination::Kind::never) return;
+    if (leaves_frame_open(one))
+      code_.set_doubt(fmt::format("its jump at {:#x} leaves it while its frame is there", one.address));
+    result_.exits.push_back(
+        {one.address, one.flow == Flow::jump ? ExitKind::tail_jump : ExitKind::tail_branch});
     return;
   }
   result_.targets.push_back(one.target);
@@ -388,10 +409,10 @@ bool leads_to_end(const FunctionCode& code, const Instruction& one) {
 }
 
 void doubt_jump(FunctionCode& code, const Instruction& jump) {
-  code.set_doubt(fmt::format("its jump at {:#x} leads to {:#x}, {}", jump.address, jump.target,
-                             function_at(code.object, jump.target)
-                                 ? "into the middle of another function"
-                                 : "which is in no function that is known"));
+  const char* where = function_starting_at(code.object, jump.target) ? "where its frame is there still"
+                      : function_at(code.object, jump.target)        ? "into the middle of another function"
+                                                              : "which is in no function that is known";
+  code.set_doubt(fmt::format("its jump at {:#x} leads to {:#x}, {}", jump.address, jump.target, where));
 }
 
 Code summarize(FunctionCode& code, const Found& found) {

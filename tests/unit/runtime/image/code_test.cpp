@@ -413,6 +413,19 @@ TEST_F(CodeOfSample, EndsSharedWhileAFrameIsOpenAreInDoubt) {
   EXPECT_NE(code->doubt.find("of other code leads into it"), std::string::npos) << code->doubt;
 }
 
+TEST_F(CodeOfSample, EndsWithANameOfTheirOwnAreInDoubt) {
+  for (const auto& [name, why] :
+       {std::pair("s_asm_to_named_end", "where its frame is there still"),
+        std::pair("s_asm_named_end", "others jump to it while their frames are there"),
+        std::pair("s_asm_to_plain_end", "leaves it while its frame is there")}) {
+    const Code code = code_of(name);
+    EXPECT_NE(code.doubt.find(why), std::string::npos) << name << ": " << code.doubt;
+  }
+  const Code unsaid = code_of("s_asm_end_unsaid");
+  EXPECT_EQ(unsaid.doubt, "");
+  EXPECT_EQ(exit_kinds(unsaid), std::vector{ExitKind::tail_jump});
+}
+
 TEST_F(CodeOfSample, AJumpToTheLinkageTableMakesNoPart) {
   const Function& before = find("s_asm_borrows_near");
   const Function* unnamed = function_at(image_->objects.front(), before.address + before.size);

@@ -606,6 +606,48 @@ s_asm_lends_bare:
   ret
   .size s_asm_lends_bare, . - s_asm_lends_bare
 
+  # A common end that has a name, and frame information that says that others' frames are there; and one of which it
+  # says that a function begins there, behind a call.
+  FUNCTION s_asm_named_end
+  .cfi_def_cfa_offset 16
+  pop %rbx
+  .cfi_adjust_cfa_offset -8
+  ret
+  END s_asm_named_end
+
+  FUNCTION s_asm_to_named_end
+  push %rbx
+  .cfi_adjust_cfa_offset 8
+  test %edi, %edi
+  jnz 19f
+  mov $8, %ebx
+19: mov %ebx, %eax
+  jmp s_asm_named_end
+  END s_asm_to_named_end
+
+  FUNCTION s_asm_plain_end
+  pop %rbx
+  ret
+  END s_asm_plain_end
+
+  FUNCTION s_asm_to_plain_end
+  push %rbx
+  .cfi_adjust_cfa_offset 8
+  call s_asm_called_in_middle
+  mov %eax, %ebx
+  jmp s_asm_plain_end
+  END s_asm_to_plain_end
+
+  # The frame is taken down, and frame information has nothing of that.
+  FUNCTION s_asm_end_unsaid
+  push %rbx
+  .cfi_adjust_cfa_offset 8
+  call s_asm_called_in_middle
+  pop %rbx
+  mov $9, %eax
+  jmp s_asm_called_in_middle
+  END s_asm_end_unsaid
+
   # Its table of exceptions says that it catches in what is called elsewhere, and named by nothing.
   FUNCTION s_asm_pad_elsewhere
   .cfi_lsda 0x1b, s_asm_pad_elsewhere_table
