@@ -43,6 +43,11 @@ std::string say_stripped(const std::vector<Module>& modules) {
   if (program == modules.end() || std::ranges::any_of(program->object->functions.named(), is_own_name))
     return "";
   const std::string& name = program->object->name;
+  if (program->object->functions.named().empty() && !program->object->frame_table)
+    return fmt::format(
+        "; nothing says where functions of {} begin: it has neither symbols of that type (nasm: `global "
+        "f:function`) nor call frame information",
+        name);
   return fmt::format(
       "; {} is stripped of its symbols, so its functions are called by their addresses, sub_1234: "
       "/Code/{}/* has all of them",

@@ -376,6 +376,15 @@ def place(text, word):
     return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 
+class Untyped(LiveTest):
+    def test_labels_are_no_functions(self):
+        program = self.start("untyped")
+        for query in ("count f", "calls /Code/untyped/f"):
+            done = run(MDL_INJECT, program.pid, query)
+            self.assertEqual(done.returncode, FAILED)
+            self.assertIn("nothing says where functions of untyped begin", done.stderr)
+
+
 class OtherPointers(LiveTest):
     def test_a_thread_pointer_that_changes(self):
         """Code of such an object is refused, since a hit would fault; that of the others is measured."""
