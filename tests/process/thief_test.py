@@ -78,7 +78,7 @@ class Thief(LiveTest):
             self.attack("--remove", "PID", thief=["session", "call"])
         else:
             caught = "was about to make system call 11 "
-            said = self.attack("--remove", "PID", thief=["session", "call"], delays=[0] * 100, until=caught)
+            said = self.attack("--remove", "PID", thief=["session", "call"], delays=[0] * 300, until=caught)
             self.assertIn(caught, said[-1])
         self.assertEqual(self.count("began"), 0)
 
