@@ -19,7 +19,7 @@ InlinedSearch::InlinedSearch(const Binding& binding, const image::Image& image) 
     if (!sections) continue;
     auto info = image::FileDebugInfo::open(std::move(*sections), kSeconds);
     if (!info) continue;
-    std::vector<image::FileDebugInfo::FunctionSymbol> symbols;
+    std::vector<image::FunctionSymbol> symbols;
     std::vector<std::string> names;
     for (const image::Function* function : functions) {
       symbols.emplace_back(function->address - object->bias, function->name);

@@ -11,7 +11,6 @@
 #include "llvm/DebugInfo/DWARF/DWARFContext.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "runtime/image/function_die.h"
-#include "runtime/image/inlined.h"
 
 namespace mdl::image {
 namespace {
@@ -34,13 +33,9 @@ class Reader {
     }
     if (asked.contains("inlined"))
       return write_json(Json(find_holders(*context_, std::string(asked["inlined"]))));
-    if (asked.contains("inlined_from")) {
-      Json holders = Json::array();
-      for (const auto& [entry, name] :
-           asked["inlined_from"].get<std::vector<FileDebugInfo::FunctionSymbol>>())
-        holders.push_back(find_holders(*context_, entry, name));
-      return write_json(holders);
-    }
+    if (asked.contains("inlined_from"))
+      return write_json(
+          Json(find_holders(*context_, asked["inlined_from"].get<std::vector<FunctionSymbol>>())));
     if (asked.contains("named")) {
       const llvm::DWARFDie function = function_at(*context_, asked["entry"]);
       return write_json(Json(function && is_named(function, std::string(asked["named"]))));

@@ -11,12 +11,12 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/confined.h"
 #include "runtime/image/debug_sections.h"
 #include "runtime/image/image.h"
+#include "runtime/image/inlined.h"
 #include "runtime/image/parameters.h"
 
 namespace mdl::image {
@@ -36,7 +36,6 @@ class FileDebugInfo {
   // inlined.h
   std::vector<std::string> holders(const std::string& name);
   // Of functions that have code of their own; none where that cannot be found out.
-  using FunctionSymbol = std::pair<uint64_t, std::string>;  // where its code begins, and its name
   Result<void> ask_holders(const std::vector<FunctionSymbol>& functions);
   bool has_asked_holders() const { return reader_.has_answer(); }  // who asks for them now does not wait
   std::vector<std::vector<std::string>> asked_holders();           // once

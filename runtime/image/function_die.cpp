@@ -40,8 +40,12 @@ DWARFDie function_at(llvm::DWARFContext& context, uint64_t entry) {
   return {};
 }
 
+std::string_view short_name(const DWARFDie& entry) {
+  return text(entry.getShortName());
+}
+
 bool is_named(const DWARFDie& function, std::string_view name) {
-  return text(function.getLinkageName()) == name || text(function.getShortName()) == name;
+  return text(function.getLinkageName()) == name || short_name(function) == name;
 }
 
 bool are_same(const DWARFDie& one, const DWARFDie& other) {
@@ -49,9 +53,9 @@ bool are_same(const DWARFDie& one, const DWARFDie& other) {
   if (first == second) return true;
   const std::string_view linkage = text(first.getLinkageName()), its = text(second.getLinkageName());
   if (!linkage.empty() && !its.empty()) return linkage == its;
-  const std::string_view name = text(first.getShortName());
+  const std::string_view name = short_name(first);
   const uint64_t line = first.getDeclLine();
-  return !name.empty() && line != 0 && name == text(second.getShortName()) && line == second.getDeclLine() &&
+  return !name.empty() && line != 0 && name == short_name(second) && line == second.getDeclLine() &&
          declaring_file(first) == declaring_file(second);
 }
 

@@ -17,6 +17,9 @@ namespace mdl::image {
 // The function whose code begins at an address of the file.
 llvm::DWARFDie function_at(llvm::DWARFContext& context, uint64_t entry);
 
+// The name in the source, "" where it has none; of other entries, too.
+std::string_view short_name(const llvm::DWARFDie& entry);
+
 // Whether the source has this name for it, with or without what C++ adds. It has not for a clone (f.constprop.0).
 bool is_named(const llvm::DWARFDie& function, std::string_view name);
 

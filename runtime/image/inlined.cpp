@@ -1,6 +1,7 @@
 #include "runtime/image/inlined.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <unordered_map>
 
@@ -20,8 +21,7 @@ constexpr int kDeepest = 256;  // blocks and copies that a copy may lie in
 
 // With its namespaces and classes, as "ns::f".
 std::string qualified_name(const DWARFDie& function) {
-  const char* own = function.getShortName();
-  std::string out = own ? own : "";
+  std::string out(short_name(function));
   const DWARFDie declaration = function.getAttributeValueAsReferencedDie(dw::DW_AT_specification);
   DWARFDie around = (declaration ? declaration : function).getParent();
   for (int depth = 0; around && depth < kDeepest; ++depth, around = around.getParent()) {
@@ -45,9 +45,8 @@ DWARFDie holder_of(DWARFDie copy) {
 }
 
 std::string linkage_name(const DWARFDie& holder) {
-  if (const char* name = holder.getLinkageName()) return name;
-  const char* name = holder.getShortName();
-  return name ? name : "";
+  const char* name = holder.getLinkageName();
+  return name ? name : std::string(short_name(holder));
 }
 
 // What is left out of a file has its code at 0 or 1 there (--gc-sections).
@@ -59,52 +58,66 @@ bool has_code(const DWARFDie& copy) {
   });
 }
 
-// `wants`: copies of which functions; `counts`: a copy, and its holder.
-template <typename Wants, typename Counts>
-std::vector<std::string> holders_of(llvm::DWARFContext& context, const Wants& wants, const Counts& counts) {
-  std::unordered_map<uint64_t, bool> is_wanted;  // by the place of what was inlined
-  std::set<std::string> holders;
+struct CopySearch {
+  std::function<bool(const DWARFDie& origin)> wants;  // copies of which functions
+  std::function<bool(const DWARFDie& copy, const DWARFDie& holder)> counts;
+};
+
+// What each of them finds.
+std::vector<std::vector<std::string>> holders_of(llvm::DWARFContext& context,
+                                                 const std::vector<CopySearch>& searches) {
+  std::unordered_map<uint64_t, std::vector<size_t>> wanted_by;  // by the place of what was inlined
+  std::vector<std::set<std::string>> holders(searches.size());
   for (const auto& unit : context.compile_units()) {
     for (const llvm::DWARFDebugInfoEntry& entry : unit->dies()) {
       if (entry.getTag() != dw::DW_TAG_inlined_subroutine) continue;
       const DWARFDie copy(unit.get(), &entry);
       const DWARFDie origin = copy.getAttributeValueAsReferencedDie(dw::DW_AT_abstract_origin);
       if (!origin) continue;
-      const auto [known, fresh] = is_wanted.try_emplace(origin.getOffset());
-      if (fresh) known->second = wants(origin);
-      if (!known->second) continue;
+      const auto [known, fresh] = wanted_by.try_emplace(origin.getOffset());
+      for (size_t i = 0; fresh && i < searches.size(); ++i)
+        if (searches[i].wants(origin)) known->second.push_back(i);
+      if (known->second.empty()) continue;
       const DWARFDie holder = holder_of(copy);
-      if (holder && counts(copy, holder)) holders.insert(linkage_name(holder));
+      for (const size_t i : known->second)
+        if (holder && searches[i].counts(copy, holder)) holders[i].insert(linkage_name(holder));
     }
   }
-  holders.erase("");
-  return {holders.begin(), holders.end()};
+  std::vector<std::vector<std::string>> out;
+  for (std::set<std::string>& names : holders) {
+    names.erase("");
+    out.emplace_back(names.begin(), names.end());
+  }
+  return out;
+}
+
+CopySearch copies_of(llvm::DWARFContext& context, const FunctionSymbol& symbol) {
+  const DWARFDie function = function_at(context, symbol.first);
+  // Where only lines were asked for, clang does not describe a function that has no copies in it, but its unit.
+  const llvm::DWARFUnit* unit = function ? nullptr : context.getCompileUnitForCodeAddress(symbol.first);
+  // A part that the compiler has taken out of a function, and put back, is a copy in the function itself.
+  return {[=, name = symbol.second](const DWARFDie& origin) {
+            return function ? are_same(origin, function)
+                            : origin.getDwarfUnit() == unit && is_named(origin, name);
+          },
+          [=](const DWARFDie& copy, const DWARFDie& holder) { return holder != function && has_code(copy); }};
 }
 
 }  // namespace
 
 std::vector<std::string> find_holders(llvm::DWARFContext& context, std::string_view name) {
   const std::string bare = name.find("::") == name.npos ? "" : without_arguments(name);
-  return holders_of(
-      context,
-      [&](const DWARFDie& origin) {
-        return is_named(origin, name) || (!bare.empty() && without_arguments(qualified_name(origin)) == bare);
-      },
-      [](const DWARFDie&, const DWARFDie&) { return true; });
+  const auto wants = [&](const DWARFDie& origin) {
+    return is_named(origin, name) || (!bare.empty() && without_arguments(qualified_name(origin)) == bare);
+  };
+  return holders_of(context, {{wants, [](const DWARFDie&, const DWARFDie&) { return true; }}}).front();
 }
 
-std::vector<std::string> find_holders(llvm::DWARFContext& context, uint64_t entry, std::string_view name) {
-  const DWARFDie function = function_at(context, entry);
-  // Where only lines were asked for, clang does not describe a function that has no copies in it, but its unit.
-  const llvm::DWARFUnit* unit = function ? nullptr : context.getCompileUnitForCodeAddress(entry);
-  // A part that the compiler has taken out of a function, and put back, is a copy in the function itself.
-  return holders_of(
-      context,
-      [&](const DWARFDie& origin) {
-        return function ? are_same(origin, function)
-                        : origin.getDwarfUnit() == unit && is_named(origin, name);
-      },
-      [&](const DWARFDie& copy, const DWARFDie& holder) { return holder != function && has_code(copy); });
+std::vector<std::vector<std::string>> find_holders(llvm::DWARFContext& context,
+                                                   const std::vector<FunctionSymbol>& functions) {
+  std::vector<CopySearch> searches;
+  for (const FunctionSymbol& one : functions) searches.push_back(copies_of(context, one));
+  return holders_of(context, searches);
 }
 
 }  // namespace mdl::image

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace llvm {
@@ -22,8 +23,9 @@ namespace mdl::image {
 // name.
 std::vector<std::string> find_holders(llvm::DWARFContext& context, std::string_view name);
 
-// The inlined function, whose symbol is `name`, has code of its own as well, which begins at `entry`. Copies of which no
-// code is left do not count.
-std::vector<std::string> find_holders(llvm::DWARFContext& context, uint64_t entry, std::string_view name);
+// Of each of several inlined functions that have code of their own as well. Copies of which no code is left do not count.
+using FunctionSymbol = std::pair<uint64_t, std::string>;  // where its code begins, and its name
+std::vector<std::vector<std::string>> find_holders(llvm::DWARFContext& context,
+                                                   const std::vector<FunctionSymbol>& functions);
 
 }  // namespace mdl::image

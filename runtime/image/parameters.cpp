@@ -235,11 +235,6 @@ bool is_left_out(const DWARFDie& function, const DWARFDie& parameter) {
   return !parameter.find(dw::DW_AT_location) && !function.findRecursively({dw::DW_AT_external});
 }
 
-std::string_view name_of(const DWARFDie& die) {
-  const char* name = die.getShortName();
-  return name ? name : "";
-}
-
 size_t count_parameters(const DWARFDie& function) {
   size_t count = 0;
   for (DWARFDie child = function.getFirstChild(); child && !child.isNULL(); child = child.getSibling())
@@ -288,14 +283,14 @@ std::string takes_any_registers(std::string_view parameter) {
 // The source does not have it: the length of a text (Fortran), what a constructor is given for virtual bases. `this`
 // and the captures of a lambda count as the first parameter.
 bool is_added(const DWARFDie& function, const DWARFDie& parameter) {
-  if (!parameter.findRecursively({dw::DW_AT_artificial}) || name_of(parameter) == "this") return false;
+  if (!parameter.findRecursively({dw::DW_AT_artificial}) || short_name(parameter) == "this") return false;
   return function.getAttributeValueAsReferencedDie(dw::DW_AT_object_pointer) != parameter;
 }
 
 // Of the parameter that a register holds. `position`: which one it is of the source's integers and pointers.
 ValueType type_in_register(const DWARFDie& function, const DWARFDie& parameter, Place place, int number,
                            int position) {
-  const std::string_view name = name_of(parameter);
+  const std::string_view name = short_name(parameter);
   if (place == Place::by_address)
     return unknown_value(
         fmt::format("`{}` is handed over by its address, which is long($arg[{}])", name, number));
@@ -335,7 +330,7 @@ ValueType type_of_argument(const DWARFDie& function, const FunctionStart& start,
     const bool is_here =
         doubt.empty() ? type.is == Class::integer && at == number : place == Place::in_register;
     if (is_here) return type_in_register(function, child, place, number, position);
-    if (type.is == Class::unknown && doubt.empty()) doubt = takes_any_registers(name_of(child));
+    if (type.is == Class::unknown && doubt.empty()) doubt = takes_any_registers(short_name(child));
     at += type.is == Class::integer;
     position += type.is == Class::integer && !is_added(function, child);
   }
@@ -377,7 +372,7 @@ Parameter look(const DWARFDie& function, const FunctionStart& start, const std::
     if (child.getTag() != dw::DW_TAG_formal_parameter || ++seen > kMaxParameters) continue;
     const bool by_address = place_of(child, start, 0) == Place::by_address;
     const Type type = handed_over(child, by_address ? Place::by_address : Place::not_said);
-    const std::string_view its = name_of(child);
+    const std::string_view its = short_name(child);
     if (its != name) {
       if (type.is == Class::unknown) return Parameter::unknown(takes_any_registers(its));
       at += type.is == Class::integer;

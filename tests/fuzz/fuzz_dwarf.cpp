@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   for (const std::string& holder : info->holders("count"))
     if (holder.empty()) __builtin_trap();
-  std::vector<FileDebugInfo::FunctionSymbol> symbols;
+  std::vector<FunctionSymbol> symbols;
   for (uint64_t entry : entries) symbols.emplace_back(entry, "count");
   if (info->ask_holders(symbols)) {
     const size_t answers = info->asked_holders().size();

@@ -118,18 +118,18 @@ TEST(Confined, OutlivesTheThreadThatStartsIt) {
 
 TEST(Confined, WorksWhileItsOwnerDoesSomethingElse) {
   auto confined = Confined::start(
-      [](const std::string& question) {
-        usleep(200'000);
-        return question == "end" ? exit(0), "" : question;
-      },
+      [](const std::string& question) { return question == "end" ? exit(0), "" : std::to_string(getpid()); },
       10);
   ASSERT_TRUE(confined);
+  const pid_t pid = std::stoi(*confined->ask(""));
   for (const std::string question : {"a", "end"}) {
+    kill(pid, SIGSTOP);
     ASSERT_TRUE(confined->send(question));
     EXPECT_FALSE(confined->has_answer());
+    kill(pid, SIGCONT);
     while (!confined->has_answer()) usleep(1'000);
     const auto answer = confined->receive();
-    EXPECT_EQ(answer ? *answer : "", question == "end" ? "" : question);
+    EXPECT_EQ(answer ? *answer : "", question == "end" ? "" : std::to_string(pid));
   }
   EXPECT_TRUE(confined->has_answer()) << "an error, at once";
   EXPECT_FALSE(confined->receive());

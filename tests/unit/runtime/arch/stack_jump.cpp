@@ -1,4 +1,5 @@
-// Where code leaves frames by a jump of its own, as compilers make it of __builtin_longjmp; constants in code.
+// Where code leaves frames by a jump of its own, as compilers make it of __builtin_longjmp; where it sets the thread
+// pointer; constants in code.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -35,6 +36,28 @@ TEST(StackJump, IsNoOther) {
   // mov 48(%rdi),%rsp; jmp *%rdx: musl's longjmp, which is known by its name
   EXPECT_EQ(found({0x48, 0x8b, 0x67, 0x30, 0xff, 0xe2}), 0u);
   EXPECT_EQ(find_stack_jump({}, kAt), 0u);
+}
+
+TEST(PointerChange, IsFoundAnywhere) {
+  for (const int rex : {0x48, 0x49})
+    for (const size_t at : {0, 1, 40}) {
+      std::vector<std::byte> bytes(at, std::byte{0xae});
+      for (const int byte : {0xf3, rex, 0x0f, 0xae, 0xd3}) bytes.push_back(static_cast<std::byte>(byte));
+      EXPECT_EQ(find_pointer_change(bytes, kAt), kAt + at);
+      bytes.pop_back();
+      EXPECT_EQ(find_pointer_change(bytes, kAt), 0u);
+    }
+}
+
+TEST(PointerChange, IsNoOther) {
+  for (const auto& code : {std::vector{0xf3, 0x48, 0x0f, 0xae, 0xc3},  // rdfsbase
+                           std::vector{0xf3, 0x48, 0x0f, 0xae, 0xdb},  // wrgsbase
+                           std::vector{0xf2, 0x48, 0x0f, 0xae, 0xd3}}) {
+    std::vector<std::byte> bytes;
+    for (const int byte : code) bytes.push_back(static_cast<std::byte>(byte));
+    EXPECT_EQ(find_pointer_change(bytes, kAt), 0u);
+  }
+  EXPECT_EQ(find_pointer_change({}, kAt), 0u);
 }
 
 // mov $0x54535552005a4f4d,%rcx
